@@ -208,7 +208,9 @@ class OpenAIRealtime(SessionDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         word = error_in(reason)
-        said = f"code {code}, reason {self.clean(reason)!r}{hint(word)}"
+        text = self.clean(reason)
+        said = text if code is None and text else f"code {code}, reason {text!r}"
+        said += hint(word)
         kind = fatal_kind(word, said=reason)
         if kind is not None:
             message = f"the endpoint closed the connection: {said}"

@@ -198,7 +198,9 @@ class BaseDialect:
 
     def closed_text(self, when: str, code: int | None, reason: str) -> str:
         """Return the error message for a connection closed by the endpoint."""
-        return f"the endpoint closed the connection {when}: code {code}, reason {self.clean(reason)!r}"
+        text = self.clean(reason)
+        said = text if code is None and text else f"code {code}, reason {text!r}"
+        return f"the endpoint closed the connection {when}: {said}"
 
     def unknown(self, name: str) -> UnknownEvent:
         """Return the event for a message of an unknown type."""

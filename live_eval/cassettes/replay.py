@@ -33,7 +33,7 @@ from live_eval.recording import WIRE_FOLDER, RunReader, TurnRecord, own_file
 from live_eval.recording.record import finish
 from live_eval.registry import client, load
 from live_eval.session.event_loop import describe
-from live_eval.session.limits import SessionLimits
+from live_eval.session.limits import SessionLimits, connection_closed
 from live_eval.session.playout_line import PlayoutLine
 from live_eval.session.turn import Turn
 from live_eval.session.verdict import is_over
@@ -219,8 +219,7 @@ class _Replay:
                 case Closed(at_ns=at_ns, code=code, reason=reason):
                     self._ended = True
                     self._take("closed", at_ns, code=code, reason=reason)
-                    said = f"the endpoint closed the connection: code {code}, reason {reason!r}"
-                    self.turn.close(said, at_ns)
+                    self.turn.close(connection_closed(code, reason), at_ns)
                 case Call(at_ns=at_ns, name=name, arguments=arguments):
                     self._leaving = self._leaving or name == "finish"
                     self._take(name, at_ns, **arguments)

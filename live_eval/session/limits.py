@@ -9,7 +9,7 @@ from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.session.responses import OpenResponse
 from live_eval.types import Failure
 
-__all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
+__all__ = ["SessionLimits", "answer_by_ns", "connection_closed", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
 _TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer has ignored the user's speech
@@ -41,6 +41,13 @@ class SessionLimits:
     transcript_s: float = 3.0
     silence_s: float = 1.5
     listen_s: float = 4.0
+
+
+def connection_closed(code: int | None, reason: str) -> str:
+    """Return the message for a connection that ended early; a lost one has a reason but no code."""
+    if code is None and reason:
+        return reason
+    return f"the endpoint closed the connection: code {code}, reason {reason!r}"
 
 
 def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_track: bool) -> Failure | None:

@@ -17,6 +17,7 @@ from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session.bounds import flood_of
 from live_eval.session.capture import TurnCapture
 from live_eval.session.event_loop import ProbeReading
+from live_eval.session.limits import connection_closed
 from live_eval.session.playout_line import PlayoutLine
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
@@ -335,7 +336,7 @@ class Timeline:
         """Prevent new turns, after the dialect has reported why the connection ended."""
         turn, message = self.current, end.message
         if end.kind is FailureKind.CLOSED:
-            message = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
+            message = connection_closed(end.code, end.reason)
             turn.close(message, end.at_ns)
         else:
             self.failed(end.kind, message, end.at_ns)
