@@ -9,7 +9,11 @@ const LEAD =
   "Say each script in several styles; the takes are streamed to the endpoint, and its replies show whether it hears how you speak.";
 const SCRIPTS = 5; // minimum for cue sensitivity
 const MOST_SCRIPTS = 2000;
+const KEYS = { a: "accept", r: "repeat", s: "skip" };
 const TAKES = ["recording", "checking", "checked"];
+
+// The studio writes a hyphen, as in the terminal.
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`.replaceAll(/-(?=[\d.]+ dBFS)/g, "−");
 
 export const show = (place, view) =>
   showTalk(place, view, { title: "Perform", lead: LEAD }, Performing, PerformSetup, "/api/talk?perform=1");
@@ -72,9 +76,9 @@ class Performing extends Conversation {
     this.check = make("p", { class: "take-check", role: "status" });
     this.choices = {
       end: button("End the take", () => this.take("end"), { "aria-keyshortcuts": "Enter" }),
-      accept: button("Accept", () => this.take("accept"), { "aria-keyshortcuts": "Enter" }),
-      repeat: button("Repeat", () => this.take("repeat")),
-      skip: button("Skip", () => this.take("skip")),
+      accept: button("Accept", () => this.take("accept"), { "aria-keyshortcuts": "A Enter" }),
+      repeat: button("Repeat", () => this.take("repeat"), { "aria-keyshortcuts": "R" }),
+      skip: button("Skip", () => this.take("skip"), { "aria-keyshortcuts": "S" }),
     };
     this.card = make(
       "section",
@@ -94,9 +98,17 @@ class Performing extends Conversation {
 
   began(facts, streams) {
     super.began(facts, streams);
-    this.half.hidden = this.committing.hidden = true;
+    this.half.hidden = this.committing.hidden = this.change.hidden = true;
     this.keys.textContent =
-      "Enter ends a take, then accepts it, or repeats one with problems. Space mutes, Escape ends the performance.";
+      "Enter ends a take, then accepts it, or repeats one with problems; A accepts, R repeats, S skips. Space mutes, Escape ends the performance.";
+  }
+
+  /** Make the choice of a key, as in the terminal, if it is offered. */
+  press(key) {
+    const choice = KEYS[key];
+    if (!choice || this.card.hidden || this.choices[choice].hidden) return false;
+    this.take(choice);
+    return true;
   }
 
   /** End the take in progress, accept the checked take, or repeat one with problems. */
@@ -106,8 +118,10 @@ class Performing extends Conversation {
 
   /** Emphasise the button that Enter stands for. */
   enter(choice) {
-    for (const each of ["accept", "repeat"]) this.choices[each].removeAttribute("aria-keyshortcuts");
-    this.choices[choice].setAttribute("aria-keyshortcuts", "Enter");
+    for (const [key, each] of Object.entries(KEYS)) {
+      const keys = key.toUpperCase() + (each === choice ? " Enter" : "");
+      this.choices[each].setAttribute("aria-keyshortcuts", keys);
+    }
   }
 
   take(choice) {
@@ -138,7 +152,7 @@ class Performing extends Conversation {
       this.check.removeAttribute("data-problem");
       this.offer();
     } else if (message.type === "checked") {
-      this.check.textContent = [message.text, ...message.notes].join(". ");
+      this.check.textContent = [message.text, ...message.notes].map(sentence).join(" ");
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
       this.enter(message.enter);
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
