@@ -232,6 +232,7 @@ def test_two_endpoints_are_heard_compared_and_voted_on(
         page.wait_for_selector(".stage-endpoint:has-text('you hear B')")
         for place in (0, 1):
             page.wait_for_selector(f"[data-endpoint='{place}'] .stage-figure:has-text(' ms')")
+        assert page.locator(".talk-log b").all_inner_texts()[0] == "you"
         page.keyboard.press("v")
         page.keyboard.press("1")
         page.wait_for_selector("[data-endpoint='0'][data-won]")
@@ -251,15 +252,23 @@ def test_two_endpoints_are_heard_compared_and_voted_on(
         assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
 
 
-def test_enter_ends_a_manual_turn(browser: str, link: str, talk: Talk, tmp_path: Path) -> None:
+def test_enter_ends_a_manual_turn_and_settings_change_after_it(
+    browser: str, link: str, talk: Talk, tmp_path: Path
+) -> None:
     with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
-        page = opened.talk("manual")
+        page = opened.form("talk")
+        page.get_by_label("Turns end by").select_option("manual")
+        page.get_by_label("Mute during replies").check()
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_selector("button[aria-pressed=true]:text('Mute during replies')")
         page.wait_for_selector("[data-speaks]")
+        page.get_by_role("button", name="Change settings").click()
         page.wait_for_selector(".talk-level:has(meter[aria-label$=You]) :not([data-speaks])")
         page.keyboard.press("Enter")
         page.wait_for_selector(".talk-turn")
-        page.keyboard.press("Escape")
         page.wait_for_selector(".talk-run a")
+        assert page.get_by_label("Turns end by").input_value() == "manual"
+        assert page.get_by_role("button", name="Start").is_visible()
     (((turn, _),),) = replies_in(tmp_path / "runs")
     assert turn.failure is None
 

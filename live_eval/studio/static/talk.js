@@ -70,6 +70,7 @@ class Talk {
     this.connection = { send() {}, close: () => leaving.abort() }; // replaced once the page is connected
     this.conversation = new this.Shown((message) => this.ask(message), request, this.levelRule);
     fill(this.place, this.conversation.element);
+    this.conversation.controls.after(this.setup.devices.element);
     this.conversation.element.focus();
     try {
       const on = {
@@ -79,12 +80,24 @@ class Talk {
       };
       const connection = await connect(request, this.setup.devices, on, leaving.signal);
       this.connection = connection;
+      this.setup.devices.changed = (key) => this.change(key);
       this.conversation.began(connection.began, connection.streams);
     } catch (error) {
       if (leaving.signal.aborted) return;
       fill(this.place);
       this.conversation.leave();
       this.over("idle", error);
+    }
+  }
+
+  /** Switch to the chosen microphone or loudspeaker. */
+  async change(key) {
+    const note = (text) => this.conversation.note({ about: "devices", urgent: true, text });
+    try {
+      await this.connection.change(key);
+      note("");
+    } catch (error) {
+      note(error.message);
     }
   }
 
@@ -103,6 +116,7 @@ class Talk {
     } else if (message.type === "stored") {
       this.over("stored");
       this.conversation.stored(message);
+      if (this.conversation.changing) this.again();
       return;
     } else if (message.type === "failed") {
       this.failure = message;
@@ -129,8 +143,16 @@ class Talk {
     if (error) fill(this.alert, problem(error));
   }
 
+  /** Return to the settings of the conversation that has ended, to start another one. */
+  again() {
+    this.conversation.close?.();
+    this.setup.element.scrollIntoView();
+    this.setup.element.querySelector("select").focus();
+  }
+
   leave() {
     this.setup.devices.stop();
+    this.setup.devices.changed = null;
     this.connection?.close();
     this.connection = null;
   }

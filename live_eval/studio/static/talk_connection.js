@@ -23,8 +23,9 @@ const REFUSALS = {
  * @param {object} on `received(message)` is called with messages of the studio; `lost(message)` is called once if the
  *     connection is lost; `microphone(stream)` is called when a lost microphone was opened again.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation begins.
- * @returns {Promise<{began: object, send: Function, close: Function, streams: MediaStream[]}>} `began` is the studio's
- *     response; `streams` are the user's voice and the reply's.
+ * @returns {Promise<{began: object, send: Function, change: Function, close: Function, streams: MediaStream[]}>} `began`
+ *     is the studio's response; `streams` are the user's voice and the reply's; `change(key)` switches to the device
+ *     now in `devices`.
  * @throws {StudioError} The microphone is not available, or the studio refuses.
  * @throws {DOMException} The user has left.
  */
@@ -55,19 +56,29 @@ export async function connect(request, devices, on, signal) {
       track.addEventListener("mute", () => warn("The system has muted the microphone, as phones do in the background."));
       track.addEventListener("unmute", () => warn(""));
     };
-    const reopen = async () => {
-      if (!open) return;
-      warn("The microphone was disconnected. Connect it again, or another one.");
-      const context = new AudioContext();
-      await sender.replaceTrack(silence(context)); // the endpoint hears silence, not a gap
-      const found = await openAgain(devices.microphone, () => open);
-      await context.close();
-      if (!found) return;
+    const take = async (found) => {
+      for (const track of microphone.getTracks()) track.stop();
       microphone = found;
       watch();
       await sender.replaceTrack(found.getAudioTracks()[0]);
       on.microphone(found);
       warn("");
+    };
+    const change = async (key) => {
+      if (key === "loudspeaker") return loudspeaker.setSinkId?.(devices.loudspeaker);
+      const found = await openMicrophone(devices.microphone);
+      if (open) await take(found);
+      else for (const track of found.getTracks()) track.stop();
+    };
+    const reopen = async () => {
+      if (!open) return;
+      const before = microphone;
+      warn("The microphone was disconnected. Connect it again, or another one.");
+      const context = new AudioContext();
+      await sender.replaceTrack(silence(context)); // the endpoint hears silence, not a gap
+      const found = await openAgain(devices.microphone, () => open && microphone === before);
+      await context.close();
+      if (found) await take(found);
     };
     watch();
     peer.addEventListener("track", (event) => {
@@ -89,7 +100,7 @@ export async function connect(request, devices, on, signal) {
     await peer.setRemoteDescription({ type: "answer", sdp: began.answer });
     signal.throwIfAborted();
     const send = (message) => channel.readyState === "open" && channel.send(JSON.stringify(message));
-    return { began, send, close, streams: [microphone, loudspeaker.srcObject] };
+    return { began, send, change, close, streams: [microphone, loudspeaker.srcObject] };
   } catch (error) {
     close();
     throw error;

@@ -5,6 +5,7 @@ import { EndpointCards } from "./talk_endpoints.js";
 import { turnFigures } from "./talk_turn.js";
 
 const SILENT_DB = -60;
+const SAME_MS = 400; // several endpoints report the begin of one utterance at nearly the same time
 /** The level of a muted microphone. */
 export const MUTED_DB = -90;
 const KEYS = "Space mutes, Escape ends the conversation.";
@@ -27,7 +28,10 @@ export class Conversation {
     this.sound = null; // while the page analyses the voices
     this.together = make("div");
     this.expiries = {}; // timers that remove notes
+    this.opensHalf = request.half_duplex; // until the studio is asked
     this.open = {}; // unfinished transcript line of each side and endpoint
+    this.exchanges = {}; // the last utterance of each endpoint, and the replies to it
+    this.exchange = null; // the last of all
     this.levels = { user: meter("You"), reply: meter("Reply") };
     this.muting = button("Mute", () => this.mute(), {
       "aria-pressed": "false",
@@ -39,6 +43,9 @@ export class Conversation {
       "aria-keyshortcuts": "Enter",
     });
     this.again = button("Reconnect", () => this.ask({ type: "reconnect" }), { hidden: true });
+    this.changing = this.leaving = false; // whether the settings are to be changed, and the studio was asked to end
+    this.pending = new Set(); // endpoints with an unfinished turn
+    this.change = button("Change settings", () => this.changeSettings());
     this.ending = button("End", () => this.ask({ type: "end" }), { "aria-keyshortcuts": "Escape" });
     this.keys = make("p", { class: "note talk-keys" }, KEYS);
     // Return the focus to the conversation, which handles the keys.
@@ -50,6 +57,7 @@ export class Conversation {
       this.committing,
       this.half,
       this.again,
+      this.change,
       this.ending,
     );
     this.run = make("p", { class: "talk-run" });
@@ -128,6 +136,7 @@ export class Conversation {
   }
 
   halfDuplex() {
+    this.opensHalf = false;
     const on = this.half.getAttribute("aria-pressed") !== "true";
     this.half.setAttribute("aria-pressed", String(on));
     this.ask({ type: "half_duplex", on });
@@ -137,6 +146,19 @@ export class Conversation {
     if (this.committing.hidden) return;
     this.ask({ type: "commit" });
     this.cards?.commit();
+  }
+
+  /** End the conversation after this turn, to start another one with other settings. */
+  changeSettings() {
+    this.changing = true;
+    this.note({ about: "change", text: "The conversation ends after this turn; then change the settings and start again." });
+    this.endIfChanging();
+  }
+
+  endIfChanging() {
+    if (!this.changing || this.leaving || this.pending.size) return;
+    this.leaving = true; // a second `end` would skip the scores
+    this.ask({ type: "end" });
   }
 
   /** Process a message from the studio. */
@@ -150,6 +172,7 @@ export class Conversation {
         break;
       case "speech":
         this.levels.user.speaks(message.speaking);
+        if (message.speaking) this.begins(message.endpoint ?? 0);
         break;
       case "transcript":
         this.hear(message);
@@ -157,11 +180,14 @@ export class Conversation {
       case "turn":
         this.settle(message.endpoint);
         this.figures(message);
+        this.finished(message.endpoint ?? 0);
         break;
       case "state":
+        if (this.opensHalf) this.halfDuplex();
         this.settle(message.endpoint);
         this.again.hidden = this.cards ? !this.cards.incomplete : message.state !== "disconnected";
         if (message.state === "disconnected" && !this.cards) this.again.focus();
+        if (message.state === "disconnected") this.finished(message.endpoint ?? 0);
         break;
       case "scores":
         if (!this.cards) this.scored(message);
@@ -172,11 +198,39 @@ export class Conversation {
     }
   }
 
-  hear({ side, text, final, endpoint }) {
-    if (side === "user" && endpoint !== (this.cards ? (this.cards.heard ?? 0) : undefined)) return;
+  /** An endpoint hears an utterance, with which a turn begins. */
+  begins(endpoint) {
+    this.pending.add(endpoint);
+    this.exchanges[endpoint] = this.exchangeAt(performance.now());
+  }
+
+  /** An endpoint's turn has ended. */
+  finished(endpoint) {
+    this.pending.delete(endpoint);
+    this.endIfChanging();
+  }
+
+  /** Return the exchange whose utterance begins now, which another endpoint may have reported already. */
+  exchangeAt(now) {
+    if (this.exchange && now - this.exchange.at < SAME_MS) return this.exchange;
+    const [user, replies] = [make("div"), make("div")];
+    this.log.append(user, replies);
+    this.exchange = { at: now, user, replies, teller: null };
+    return this.exchange;
+  }
+
+  /** Show a part of the transcript: the user's line first, by the endpoint that the room hears if it has one. */
+  hear({ side, text, final, endpoint = 0 }) {
+    const exchange = (this.exchanges[endpoint] ??= this.exchangeAt(performance.now()));
+    if (side === "user" && exchange.teller !== endpoint) {
+      if (exchange.teller !== null && endpoint !== (this.cards?.heard ?? 0)) return;
+      exchange.user.replaceChildren();
+      delete this.open[`user${exchange.teller}`];
+      exchange.teller = endpoint;
+    }
     const key = `${side}${endpoint}`;
     const replies = this.cards?.cards[endpoint].label ?? "reply";
-    const line = (this.open[key] ??= this.log.appendChild(
+    const line = (this.open[key] ??= (side === "user" ? exchange.user : exchange.replies).appendChild(
       make("p", { class: side }, make("b", {}, side === "user" ? "you" : replies), make("span")),
     ));
     const said = line.querySelector("span");
@@ -199,7 +253,7 @@ export class Conversation {
 
   /** Begin new lines of the transcript, of one endpoint or of all. */
   settle(endpoint) {
-    for (const side of ["user", "reply"]) delete this.open[`${side}${endpoint}`];
+    for (const side of ["user", "reply"]) delete this.open[`${side}${endpoint ?? 0}`];
     if (endpoint === undefined) this.open = {};
   }
 
@@ -241,6 +295,7 @@ export class Conversation {
     }
     if (runs) this.cards.reveal(runs);
     this.note({ about: "echo", urgent: true, text: "" });
+    this.note({ about: "change", text: "" });
     this.end();
     this.run.querySelector("a").focus();
   }

@@ -22,6 +22,7 @@ export function levelInWords(peak) {
 export class DeviceChoice {
   constructor() {
     this.microphone = this.loudspeaker = ""; // empty for the browser's default devices
+    this.changed = null; // during a conversation: function of the changed key
     this.level = meter("Microphone");
     this.result = make("p", { class: "note", role: "status" }, "Speak for 4 s to check the level.");
     this.places = { audioinput: make("div"), audiooutput: make("div") };
@@ -44,7 +45,10 @@ export class DeviceChoice {
       const options = [["", "the browser's default"], ...named.map((each) => [each.deviceId, each.label])];
       fill(
         this.places[kind],
-        choice(label, key, options, this[key], (chosen) => (this[key] = chosen)),
+        choice(label, key, options, this[key], (chosen) => {
+          this[key] = chosen;
+          this.changed?.(key);
+        }),
       );
     };
     offer("audioinput", "Microphone", "microphone");

@@ -40,6 +40,7 @@ export class Setup {
     this.devices = new DeviceChoice();
     this.voice = voiceInput();
     this.prompt = make("textarea", { name: "prompt", rows: 2, placeholder: "none" });
+    this.halfDuplex = make("input", { type: "checkbox", name: "half_duplex" });
     this.element = make(
       "form",
       { class: "talk-setup", submit: (event) => (event.preventDefault(), start(this.request())) },
@@ -59,9 +60,14 @@ export class Setup {
       this.devices.element,
       this.judges.element,
       make(
-        "p",
-        { class: "note" },
-        "Wear headphones: if the microphone picks up the reply, the reply is interrupted. The conversation is recorded as a run.",
+        "div",
+        {},
+        make("p", { class: "choices" }, make("label", {}, this.halfDuplex, " Mute during replies")),
+        make(
+          "p",
+          { class: "note" },
+          "Wear headphones, or mute the microphone during replies: if it picks up the reply, the reply is interrupted. The conversation is recorded as a run.",
+        ),
       ),
     );
   }
@@ -108,11 +114,13 @@ export class Setup {
       ...(this.further.length && { more_endpoints: this.further.map(table), blind: this.blind.checked }),
       turns: { mode: this.chosen.mode },
       judges: names ? { names } : {},
+      half_duplex: this.halfDuplex.checked,
     };
   }
 
-  /** Hide the form during a conversation. */
+  /** Hide the form during a conversation, which shows the devices. */
   hide(hidden) {
+    if (!hidden) this.judges.element.before(this.devices.element);
     this.element.hidden = hidden;
   }
 }
