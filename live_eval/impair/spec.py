@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,6 +144,20 @@ def _as_value(name: str) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
+def _as_meant(parameter: ImpairmentParameter, text: str) -> str:
+    """Return a hint on a value without its unit, or on a value of the parameter's companion, else nothing."""
+    value = parameter.value
+    with suppress(ValueError):
+        meant = f"{text}{value.unit.value}"
+        value.read(meant)
+        return f" (did you mean {parameter.name}={meant}?)"
+    for other in PARAMETERS.values():
+        if other.needs == parameter.name and text in other.value.choices:
+            example = value.shown((value.low + value.high) / 2)
+            return f"; for example {parameter.name}={example},{other.name}={text}"
+    return ""
+
+
 def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     """Return the key and value of an item for each direction to which it applies."""
     direction, dot, rest = item.name.rpartition(".")
@@ -161,7 +176,8 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     try:
         value = parameter.value.read(item.value or "")
     except ValueError as error:
-        raise UsageError(f"impairment {item.text!r}: expected {parameter.name}={error}") from None
+        near = _as_meant(parameter, item.value or "")
+        raise UsageError(f"impairment {item.text!r}: expected {parameter.name}={error}{near}") from None
     if not parameter.on_network:
         return [(parameter.name, value)]
     return [(_key(parameter.name, each), value) for each in ((direction,) if dot else DIRECTIONS)]
