@@ -216,6 +216,7 @@ def _page(
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
     recorded = sum(turn.turn_id in run.sounds for run, turn in ordered)
+    for_guest = short and all(turn.source == "live" for _, turn in ordered)  # of free speech, not scripts
     with ThreadPoolExecutor(1) as pool:
         # encode while the rest of the page is written, which takes as long
         budget_bytes = 0 if streams else int(audio_mb * 1_000_000)
@@ -252,8 +253,9 @@ def _page(
             columns=score_columns(runs),
             all_turns=ALL_TURNS,
             sound_titles=VOCAL_SOUND_TITLES,
+            for_guest=for_guest,
             paper=[]
-            if short and all(turn.source == "live" for _, turn in ordered)  # of free speech, not scripts
+            if for_guest
             else tables_with_runs(
                 [(run.reader.path, run.view.summary, run.reader.manifest) for run in opened]
             ),
