@@ -5,8 +5,9 @@ import { plot } from "./web/plot.js";
 import { about, headingOf } from "./web/scores.js";
 
 const FRONT =
-  "The large dot is the run (median voice to voice, mean score, 95 % intervals), a small dot a turn. The dashed line " +
-  "is the Pareto front: no other turn is at least as fast and as good, and better in one. Its dots open their turns.";
+  "The largest dot is the run (median voice to voice, mean score, 95 % intervals), a pale dot a turn. The Pareto " +
+  "front of the turns has a dashed line and solid dots, which open their turns: no other turn is at least as fast and " +
+  "as good, and better in one.";
 
 /** Show the tables and plots of a run, if it has scores. */
 export async function showPaper(place, id, term, signal) {
