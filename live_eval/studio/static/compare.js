@@ -65,6 +65,9 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
           { class: "answer" },
           make("b", {}, `${other} compared with ${first}: `),
           headlines[index],
+          " ",
+          make("a", { href: swapped(ids, index + 1) }, `Make ${other} the baseline`),
+          ".",
         ),
         settings,
       );
@@ -86,6 +89,11 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
       metricTable(each, [runs[0], runs[index + 1]], estimator, titleOf),
     ]),
   );
+}
+
+/** Return the address of the same comparison with another run as the baseline. */
+function swapped(ids, place) {
+  return `#/compare/${[ids[place], ...ids.filter((_, index) => index !== place)].join("/")}`;
 }
 
 function settingsTable(first, other, differs, term) {
@@ -121,11 +129,11 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
   });
   const heads = [
     "metric",
-    ...[first, other].map(({ name }) => ({
-      label: [name, make("small", { class: "of" }, estimator)],
+    ...[first, other].map((run) => ({
+      label: [run.name, make("small", { class: "of" }, `${run === first ? "baseline, " : ""}${estimator}`)],
       figure: true,
     })),
-    { label: "difference (95 % interval)", figure: true },
+    { label: ["difference", make("small", { class: "of" }, `${other.name} − ${first.name} (95 % interval)`)], figure: true },
     "unit",
     { label: "n", figure: true },
     { label: ["p", make("small", { class: "of" }, "corrected (uncorrected)")], figure: true },
