@@ -30,11 +30,11 @@ export function turnKeys(on) {
   }
 }
 
-/** Return whether a select element uses a key: Space opens it, and letters select the option that begins with them. */
+/** Return whether a select element uses a key: arrows change it, and letters select the option that begins with them. */
 function selects(select, key, at) {
   const typing = at - (typed.get(select) ?? -Infinity) < TYPED_MS;
   const finds = [...select.options].some(({ text }) => text.trim().toLowerCase().startsWith(key));
-  if (key.length > 1 || key === " ") return true;
+  if (key.length > 1) return true;
   if (!typing && !finds) return false;
   typed.set(select, at);
   return true;
@@ -56,7 +56,8 @@ export function keyHelp(keys) {
 /**
  * Handle keys until a signal is aborted.
  *
- * Space is handled even if a button has the focus; Enter presses the button. Arrows still scroll a focused region.
+ * Space is handled even if a button or list has the focus; Enter presses the button, and Alt with an arrow opens the
+ * list. Arrows still scroll a focused region.
  *
  * @param {object} keys Functions by `event.key`, letters in lower case.
  * @param {AbortSignal} signal
@@ -81,7 +82,7 @@ export function answerAnywhere(keys, signal) {
   const up = (event) => {
     if (event.key === " " && wanted(event)) event.preventDefault();
   };
-  // After a choice with the mouse, Space plays instead of opening the list again.
+  // After a choice with the mouse, arrows seek instead of changing the choice.
   let pointed = false;
   document.addEventListener("pointerdown", () => { pointed = true; }, { signal, capture: true });
   document.addEventListener("keydown", () => { pointed = false; }, { signal, capture: true });

@@ -4,6 +4,7 @@ import { seconds } from "./format.js";
 import { answerAnywhere } from "./keys.js";
 
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
+const SPEED = "live-eval-speed";
 const SEEK_S = 1;
 const FINE_SEEK_S = 0.1;
 
@@ -16,8 +17,8 @@ export const PLAYER_KEYS = [
   ["L", "loop"],
 ];
 
-/** The user's choices, for all recordings of the page. */
-const chosen = { speed: 1, loops: false, side: null };
+/** The user's choices, for all recordings of the page; the speed survives a reload. */
+const chosen = { speed: storedSpeed(), loops: false, side: null };
 
 /** The players of the page. Keys control the last one, which was opened or played most recently. */
 let players = [];
@@ -182,6 +183,7 @@ export class Player {
   /** Set the speed, as a factor. */
   run(speed) {
     chosen.speed = speed;
+    storeSpeed(speed);
     this.audio.playbackRate = speed;
     this.audio.defaultPlaybackRate = speed;
     this.speed.querySelector("select").value = String(speed);
@@ -216,5 +218,22 @@ export class Player {
 
   drawTime(at) {
     this.time.textContent = `${seconds(at)} of ${seconds(this.length)}`;
+  }
+}
+
+function storedSpeed() {
+  try {
+    const speed = Number(sessionStorage.getItem(SPEED));
+    return SPEEDS.includes(speed) ? speed : 1;
+  } catch {
+    return 1; // the page is not allowed to store anything
+  }
+}
+
+function storeSpeed(speed) {
+  try {
+    sessionStorage.setItem(SPEED, String(speed));
+  } catch {
+    // the choice then lasts until the page is closed
   }
 }

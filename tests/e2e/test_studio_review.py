@@ -73,7 +73,11 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
 
     page.keyboard.press("j")
     expect(title).to_have_text("id_118/target")  # id_119 failed
+    page.get_by_label("Speed").select_option("1.5")
     page.reload()
+    expect(page.locator("audio")).to_have_js_property("playbackRate", 1.5)
+    page.keyboard.press("<")
+    page.keyboard.press("<")
     expect(page.get_by_role("link", name="Next turn")).to_be_visible()
     page.keyboard.press("j")
     expect(title).to_have_text("id_117/target")
@@ -89,8 +93,10 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
     page.get_by_role("button", name="Zoom in").focus()
     page.keyboard.press("Space")  # stops, and does not press the button
     expect(page.locator("audio")).to_have_js_property("paused", True)
-    for name, paused in (("Play", False), ("Pause", True)):  # one press, and not also the button's own
-        page.get_by_role("button", name=name, exact=True).focus()
+    buttons = [page.get_by_role("button", name=name, exact=True) for name in ("Play", "Pause")]
+    speed = page.get_by_label("Speed")
+    for place, paused in zip([speed, speed, *buttons], [False, True] * 2, strict=True):  # one press only
+        place.focus()
         page.keyboard.press("Space")
         expect(page.locator("audio")).to_have_js_property("paused", paused)
 
