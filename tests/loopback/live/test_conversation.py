@@ -143,6 +143,7 @@ async def test_turns_are_kept_when_the_endpoint_disconnects_and_returns(
         await seen.until(SpeechDetected)
         conversation.reconnect()  # does nothing while a session runs
         await seen.until(RecordStored)
+        await seen.until_state(State.DISCONNECTED)
         (down,) = [update for update in seen.of(StateChanged) if update.failure]
         assert down.state is State.DISCONNECTED
         assert down.failure is not None
@@ -163,7 +164,7 @@ async def test_a_barge_in_stops_the_reply_with_manual_turns(tmp_path: Path, utte
         await seen.until(LatencyMeasured)
     assert [update.barge_in for update in seen.of(SpeechDetected) if update.speaking] == [False, True]
     assert loudspeaker.drops
-    first, _ = await asyncio.to_thread(stored, folder)
+    first, *_ = await asyncio.to_thread(stored, folder)  # the conversation ended amid the second utterance
     (stopped,) = first.responses
     assert first.trace.barge_in_ns is not None
     assert stopped.interrupted_ns is not None

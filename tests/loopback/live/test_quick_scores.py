@@ -243,5 +243,5 @@ def test_options_depend_on_whether_the_speech_is_scripted() -> None:
     assert shown == [  # both emotions come first, since the stage shows two values
         ("emotion of the user's voice", "sad, 71 %"),
         ("emotion of the reply", "happy, 55 %"),
-        ("emotion of the reply matches the reference's", "0 %"),
+        ("EmoAlign", "0 %"),
     ]
