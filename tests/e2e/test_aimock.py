@@ -104,7 +104,11 @@ def test_the_beta_dialect_is_refused_by_name(aimock: Aimock, run_turn: Run) -> N
 
 # -- GPT-Live ------------------------------------------------------------------------------------------
 
-LIVE = ("--endpoint", "openai-live", "--model", "gpt-live-1", "--voice", "marin", "--case", PHONE_CASE)
+# The script expects the user's audio from the first sample on, without waiting for a greeting.
+LIVE = (
+    *("--endpoint", "openai-live", "--model", "gpt-live-1", "--voice", "marin"),
+    *("--case", PHONE_CASE, "--greeting", "ignore"),
+)
 RATE = 24_000
 CHUNK = 960  # 40 ms
 SILENCE_S = 20
