@@ -208,9 +208,7 @@ class OpenAIRealtime(SessionDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         word = error_in(reason)
-        text = self.clean(reason)
-        said = text if code is None and text else f"code {code}, reason {text!r}"
-        said += hint(word)
+        said = f"{self.end_in_words(code, reason)}{hint(word)}"
         kind = fatal_kind(word, said=reason)
         if kind is not None:
             message = f"the endpoint closed the connection: {said}"

@@ -198,9 +198,12 @@ class BaseDialect:
 
     def closed_text(self, when: str, code: int | None, reason: str) -> str:
         """Return the error message for a connection closed by the endpoint."""
+        return f"the endpoint closed the connection {when}: {self.end_in_words(code, reason)}"
+
+    def end_in_words(self, code: int | None, reason: str) -> str:
+        """Return the code and the reason of a connection's end; a lost connection has a reason only."""
         text = self.clean(reason)
-        said = text if code is None and text else f"code {code}, reason {text!r}"
-        return f"the endpoint closed the connection {when}: {said}"
+        return text if code is None and text else f"code {code}, reason {text!r}"
 
     def unknown(self, name: str) -> UnknownEvent:
         """Return the event for a message of an unknown type."""

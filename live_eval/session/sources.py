@@ -32,7 +32,7 @@ from live_eval.timing import ResponseStatus
 __all__ = ["Messages", "Stream", "Track"]
 
 _STOPPED = "the endpoint stopped it"
-_GOES_ON_NS = 500_000_000
+_CONTINUES_NS = 500_000_000
 """Audio that is still audible this long after a stop was not in transit: the reply continues."""
 # Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
@@ -340,7 +340,7 @@ class Stream(Messages):
     def _resume(self, response: OpenResponse, stretch: StreamStretch) -> None:
         """Discard an interruption without user speech if the reply continued."""
         stopped_ns, interrupts = response.interrupted_ns, self._user.barge_in_ns is not None
-        if stopped_ns is not None and not interrupts and stretch.audible_ns - stopped_ns > _GOES_ON_NS:
+        if stopped_ns is not None and not interrupts and stretch.audible_ns - stopped_ns > _CONTINUES_NS:
             response.interrupted_ns = None
 
     def _cut_off(self, stretch: StreamStretch) -> str:
