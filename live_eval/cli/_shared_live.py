@@ -70,7 +70,7 @@ def talk_to_several(
     """Talk to several endpoints at once, recording a separate run for each.
 
     Args:
-        data: Data set whose recordings stand in for a person, or None.
+        data: Data set whose recordings replace the microphone, or None.
     """
     if len(targets) > MOST_ENDPOINTS:
         raise UsageError(f"expected at most {MOST_ENDPOINTS} endpoints, got {len(targets)}")

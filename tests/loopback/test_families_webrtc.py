@@ -96,7 +96,7 @@ async def test_turn_with_a_hosted_agent(name: str, tmp_path: Path) -> None:
     assert record.responses[0].text == "A tone."
     if (
         name == "ultravox_webrtc"
-    ):  # ElevenLabs reports the end of speech with the transcript, which a tone lacks
+    ):  # ElevenLabs reports the end of speech with the transcript, and a tone has none
         assert record.timing.endpointing.ns is not None
     (true,) = await truth(served)
     assert_true(record, true, family)
