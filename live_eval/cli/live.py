@@ -69,8 +69,8 @@ command = Command(
         click.Option(
             ["--judges", "judges__names"],
             metavar="A,B,…",
-            help="Score each turn with these judges (`live-eval judges` lists them), in a low-priority "
-            "process.",
+            help="Score each turn with these judges (`live-eval judges` lists them), each in a "
+            "low-priority process.",
         ),
         click.Option(
             ["--out"],
